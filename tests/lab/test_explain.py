@@ -84,3 +84,12 @@ def test_nothing_of_a_search_is_left_in_the_study(study, tmp_path):
     assert np.isfinite(results.spent_on())
     with pytest.raises(StudyError, match="nothing to explain of 'd'"):
         explain_number(made, "d", tmp_path)
+
+
+def test_a_setting_explains_a_claim_only_where_it_gives_the_number_of_every_solver_asked(study, tmp_path):
+    made = study(0.25, within=0.2)
+    results = run_study(made, tmp_path, jobs=1).results
+    explain_number(made, "c", tmp_path, jobs=1)
+    other = replace(made.explain[0], numbers={"pegasos": 0.25})
+    assert judge(results, made.claims[0]).verdict == "cannot be told"
+    assert judge(Results.load(made.with_(explain=(other,)), results.store), made.claims[0]).verdict == "does not hold"
