@@ -286,6 +286,33 @@ def test_checks_of_facts(world):
     assert verdict(below, "weak_duality").verdict == "does not hold"
 
 
+def test_a_sentence_names_what_it_measures(world):
+    """Each number with its own quantity: the last one measured need not be the one that decides."""
+    far = world(sdca=ends("accuracy", 0.7, 1e-3), pegasos=ends("accuracy", 0.9, 1e-3))
+    claim = {"solvers": ["sdca", "pegasos"], "columns": {"accuracy": 0.02, "primal": 0.01}}
+    assert verdict(far, "alike", **ON, **claim).why.startswith("Test accuracy: SDCA 0.7 against Pegasos 0.9")
+    why = verdict(world(), "alike", **ON, **claim).why
+    assert why.startswith("Test accuracy: SDCA 0.9 against Pegasos 0.9; Objective: SDCA 1 against Pegasos 1")
+
+
+def test_a_mean_number_of_epochs_counts_as_the_nearest_whole_number(world):
+    """Every other run is there after the 2nd epoch, the rest after the 3rd or the 1st: at most 2 epochs is no wall at 2.0."""
+    at = [2, 2, 2, 2, 3]
+    late = {"sdca": lambda run, cell: {"test_trace": np.where(np.arange(1, EPOCHS + 1) >= at[run], 0.1, 0.5)}}
+    found = verdict(world(**late), "best_after", **ON, column="test_error", ranges={"sdca": [0, 2]}, close=0.01)
+    assert found.verdict != "does not hold"
+    never = {"sdca": lambda run, cell: {"test_trace": np.where(np.arange(1, EPOCHS + 1) >= 2, 0.1, 0.5)}}
+    assert verdict(world(**never), "best_after", **ON, column="test_error", ranges={"sdca": [0, 2]}, close=0.01).verdict == "holds"
+    assert verdict(world(**never), "best_after", **ON, column="test_error", ranges={"sdca": [0, 1]}, close=0.01).verdict != "holds"
+
+
+def test_one_row_does_not_make_a_value_the_best_of_its_grid(world):
+    """Of 20 test rows one more is wrong at each other value, in every run."""
+    results = world(sdca=along("test_error", [0.15, 0.1, 0.15]), race=L2)
+    results.store.add_data("plane", {**results.store.data()["plane"], "test_rows": 20})
+    assert verdict(results, "best_of_grid", **ON, **GRID_CASES["best_of_grid"][0]).verdict == "cannot be told"
+
+
 def test_every_check_has_a_case():
     covered = {
         *(name.split()[0] for name in CASES),

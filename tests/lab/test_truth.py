@@ -147,7 +147,8 @@ def growing(tiny, made_up, gap, runs=5, seconds=1e9, **changes):
 
 def test_draws_go_on_until_a_statement_is_decided(tiny, made_up):
     results, counts = growing(tiny, made_up, 0.6), [5]
-    while (more := more_draws(results)) is not None:
+    first = results.study
+    while (more := more_draws(results, first)) is not None:
         counts.append(more.races[0].runs)
         results = growing(tiny, made_up, 0.6, races=[{**tiny()["races"][0], "runs": counts[-1]}])
     assert counts == [5 * 2**look for look in range(len(counts))]
@@ -156,11 +157,21 @@ def test_draws_go_on_until_a_statement_is_decided(tiny, made_up):
 
 
 def test_draws_end_with_the_budget_the_looks_or_the_hope(tiny, made_up):
-    assert more_draws(growing(tiny, made_up, 0.6, seconds=0.0)) is None, "a user's --runs counts"
-    assert more_draws(growing(tiny, made_up, 0.6, seconds=25.0)) is None, "20 seconds are spent, 20 more are not there"
-    assert more_draws(growing(tiny, made_up, 0.6, seconds=45.0)) is not None
-    assert more_draws(growing(tiny, made_up, 50.0)) is None, "decided"
-    assert more_draws(growing(tiny, made_up, 0.0, races=[{**tiny()["races"][0], "runs": 80}])) is None, "the last look"
+    def more(*changes, runs=0, **others):
+        first = growing(tiny, made_up, *changes, **others).study
+        races = [{**tiny()["races"][0], "runs": runs}]
+        return more_draws(growing(tiny, made_up, *changes, races=races, **others), first)
+
+    assert more(0.6, seconds=0.0) is None, "a user's --runs counts"
+    assert more(0.6, seconds=25.0) is None, "20 seconds are spent, 20 more are not there"
+    assert more(0.6, seconds=45.0) is not None
+    assert more(50.0) is None, "decided"
+    assert more(0.2, runs=40) is not None
+    assert more(0.2, runs=80) is None, "the last look"
+    own = [{**tiny()["races"][0], "runs": 3}]
+    grown = growing(tiny, made_up, 0.2, races=[{**own[0], "runs": 48}])
+    assert more_draws(grown, grown.study) is not None, "the first look"
+    assert more_draws(grown, growing(tiny, made_up, 0.2, races=own).study) is None, "the last look of a race that began with 3"
 
 
 # -------------------------------------------------------------------------------------------------------- settings of ours

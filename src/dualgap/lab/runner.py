@@ -159,7 +159,7 @@ def run_study(study: Study, out: str | Path, jobs: int | None = None, display: D
         shared = Shared(store, scratch, display)
         while more is not None:
             _look(ran, more, out, shared, environment, jobs)
-            more = more_draws(ran.results)
+            more = more_draws(ran.results, study)
     ran.missing = shared.missing
     return ran
 
@@ -186,10 +186,11 @@ def _look(ran: Ran, study: Study, out: Path, shared: Shared, environment: str, j
     ran.results = Results.load(study, store)
 
 
-def more_draws(results: Results) -> Study | None:
+def more_draws(results: Results, first: Study) -> Study | None:
     """Return the study with twice the runs in the races about which something cannot be told, the cheapest first, within its seconds.
 
-    None where more runs would decide nothing, the looks that `WRONG` allows for are used up, or there are no seconds left.
+    None where more runs would decide nothing, the looks that `WRONG` allows for are used up, or there are no seconds left. `first` is the
+    study before its first look: a race doubles its own first number of runs four times at the most.
     """
     study, left = results.study, results.study.seconds - results.spent_on()
     if left <= 0.0:
@@ -197,9 +198,10 @@ def more_draws(results: Results) -> Study | None:
     undecided = {claim.options.get("race") for claim in study.claims if claim.check and judge(results, claim).more}
     costs = {race.id: results.spent_on(race.id) for race in study.races if race.id in undecided}
     races = {race.id: race for race in study.races}
+    most = {race.id: (race.runs or first.runs) * 2 ** (LOOKS - 1) for race in first.races}
     for id in sorted(costs, key=lambda id: costs[id]):
         runs = races[id].runs or study.runs
-        if costs[id] <= left and runs < study.runs * 2 ** (LOOKS - 1):
+        if costs[id] <= left and runs < most[id]:
             left -= costs[id]
             races[id] = replace(races[id], runs=2 * runs)
     grown = tuple(races.values())

@@ -19,6 +19,7 @@ from dualgap.lab.claims.measures import (
     exactly,
     first_best,
     level,
+    one_row,
     percent,
     placed,
     times,
@@ -258,10 +259,13 @@ def text_seconds(ask: Ask, solver: str, seconds: float, passes: float, within: F
 def best_after(
     ask: Ask, column: str, ranges: Mapping[str, Any], close: Amount = 0.005, largest: bool = False, unit: str = "passes"
 ) -> Answer:
-    """Each solver is first within `close` of its best value after passes in the range given, [from, to]; from 0 for at most."""
+    """Each solver is first within `close` of its best value after passes in the range given, [from, to]; from 0 for at most.
+
+    Runs are evaluated after whole epochs: a mean counts as the nearest whole number.
+    """
     quantity = first_best(column, close, largest, unit)
     for solver, (low, high) in ranges.items():
-        limits = float(np.log(low)) if low else -np.inf, float(np.log(high))
+        limits = float(np.log(low - 0.5)) if low else -np.inf, float(np.log(high + 0.5))
         ask.each(quantity, [solver], *limits)
     each = ", ".join(f"{ask.results.label(s)} {f'{low} to' if low else 'at most'} {high}" for s, (low, high) in ranges.items())
     return ask.answer(f"{quantity.name}: {each}")
@@ -378,7 +382,7 @@ def best_of_grid(ask: Ask, solver: str, x: str, used: float, column: str, least:
 
     quantity = Quantity(
         named(column),
-        lambda g: exactly(g, logarithm(g), RESOLUTION),
+        lambda g: exactly(g, logarithm(g), max(RESOLUTION, one_row(ask.results, g, column))),
         lambda v: shown_number(sign * float(np.sign(v) * np.expm1(abs(v)))) if abs(v) < 600 else "diverged",
     )
     for group in (group for value, group in points.items() if value != used):

@@ -99,7 +99,8 @@ class Asked:
     """A quantity and the range that a claim asks its mean to lie in.
 
     strict : the borders do not belong to the range, as in "smaller than"; apart : the claim asks for a mean outside of the range;
-    doubt : the quantity can contradict the claim and need not confirm it; says : what was found, as part of a sentence
+    doubt : the quantity can contradict the claim and need not confirm it; says : what was found, as part of a sentence;
+    of : what the quantity is called
     """
 
     found: Spread
@@ -109,6 +110,7 @@ class Asked:
     apart: bool = False
     doubt: bool = False
     says: str = ""
+    of: str = ""
 
     def confirmed(self, wrong: float = WRONG) -> bool:
         """Return whether the interval, which misses the mean with that probability, lies where the claim asks."""
@@ -168,7 +170,6 @@ class Ask:
         self.numbers: dict[str, Any] = {}
         self.x = ""  # a name of the grid, where groups differ in it
         self.several = False  # whether groups are of several data sets
-        self.what = ""  # the quantity measured last
 
     def group(self, solver: str, data: str = "") -> Group:
         """Return the one group that is asked for; raise Untold where it has no run."""
@@ -195,7 +196,7 @@ class Ask:
 
     def measured(self, quantity: Quantity, group: Group) -> Spread:
         """Return the mean of a quantity over the runs of a group, and show it among the numbers."""
-        found, self.what = quantity.of(group).spread(), quantity.name
+        found = quantity.of(group).spread()
         self.numbers[f"{self.name(group)}, {quantity.name}"] = found.in_words(quantity.show, quantity.within)
         return found
 
@@ -211,7 +212,7 @@ class Ask:
             group = self.group(one) if isinstance(one, str) else one
             found = self.measured(quantity, group)
             says = f"{self.name(group)} {quantity.show(found.mean)}"
-            self.ways[-1][self.name(group), quantity.name] = Asked(found, low, high, says=says, **how)
+            self.ways[-1][self.name(group), quantity.name] = Asked(found, low, high, says=says, of=quantity.name, **how)
 
     def pair(
         self, quantity: Quantity, one: str | Group, other: str | Group, low: float = -np.inf, high: float = np.inf, **how: bool
@@ -228,7 +229,7 @@ class Ask:
         else:
             self.numbers[f"{self.name(a)} − {self.name(b)}, {quantity.name}"] = found.in_words(quantity.show)
             says = " against ".join(f"{self.name(g)} {quantity.show(m.mean)}" for g, m in zip((a, b), measured, strict=True))
-        self.ways[-1][self.name(a), self.name(b), quantity.name] = Asked(found, low, high, says=says, **how)
+        self.ways[-1][self.name(a), self.name(b), quantity.name] = Asked(found, low, high, says=says, of=quantity.name, **how)
 
     def answer(self, asked: str, lead: str = "") -> Answer:
         """Return what was found: True, False, or None with the reason at the end of the sentence."""
@@ -238,11 +239,18 @@ class Ask:
         telling = [part for part in every.values() if part.told() is holds] if len(ways) == 1 else list(every.values())
         telling = telling or list(every.values())  # each alone is told, and not all together
         telling = sorted(telling, key=Asked.room) if len(telling) > MOST_SHOWN else telling
-        said = "; ".join(dict.fromkeys(part.says for part in telling[:MOST_SHOWN]))
+        names = dict.fromkeys(_capital(part.of) for part in telling[:MOST_SHOWN])
+        parts = [f"{_capital(part.of)}: {part.says}" if len(names) > 1 and not lead else part.says for part in telling[:MOST_SHOWN]]
+        head = lead or (f"{next(iter(names))}: " if len(names) == 1 else "")
+        said = "; ".join(dict.fromkeys(parts))
         more = f"; and {len(telling) - MOST_SHOWN} more" if len(telling) > MOST_SHOWN else ""
-        text = f"{lead or f'{self.what[0].upper()}{self.what[1:]}: '}{said}{more}"
+        text = f"{head}{said}{more}"
         runs_decide = holds is None and decide([_after(16, way) for way in ways]) is not None
         return Answer(holds, f"{text}{_unsure(ways) if holds is None else ''}.", self.numbers, asked, ways, runs_decide)
+
+
+def _capital(name: str) -> str:
+    return f"{name[:1].upper()}{name[1:]}"
 
 
 MOST_SHOWN = 4  # quantities in a sentence; those nearest to the border come first
@@ -358,7 +366,7 @@ def judge(results: Results, claim: Claim) -> Verdict:
             depends.append(f"It depends on {what}, which the text does not give.")
     if depends:
         verdict, why = OPEN, "\n".join([*why.splitlines(), *depends])
-    elif verdict == FAILS and (results.store.explanations().get(claim.id) or {}).get("near"):
+    elif verdict == FAILS and _explained(results, claim):
         verdict, why = OPEN, "\n".join([*why.splitlines(), EXPLAINED])
     elif claim.calibrated and verdict != OPEN:
         why = "\n".join([*why.splitlines(), f"It {verdict} on data made by this sentence: {claim.calibrated}."])
@@ -367,6 +375,13 @@ def judge(results: Results, claim: Claim) -> Verdict:
 
 
 EXPLAINED = "It depends on what the text does not give: see how this number can come about."
+
+
+def _explained(results: Results, claim: Claim) -> bool:
+    """Return whether a setting was found that gives the number of every solver that the claim asks for."""
+    asked = {*claim.options.get("solvers", ()), *as_names(claim.options.get("solver", ()))}
+    covered = any(asked <= set(entry.numbers) for entry in results.study.explain if entry.id == claim.id)
+    return covered and bool(results.store.explanations().get(claim.id, {}).get("near"))
 
 
 def _repeated(function: Check, claim: Claim) -> dict[str, list[dict[str, Any]]]:
