@@ -33,7 +33,7 @@ def off_line(problem: Problem, data: Any, coef: np.ndarray, intercept: float) ->
     least = np.hstack([signs[:, None] * rows, np.eye(count)])  # y (w·x + b) + hinge ≥ 1
     bounds = [(None, None)] * width + [(0.0, None)] * count
     found = linprog(np.repeat([0.0, 1.0], [width, count]), -least, -np.ones(count), bounds=bounds)
-    return float(np.mean((rows @ found.x[:width] > 0) != (signs > 0)))
+    return float(np.mean((rows @ np.asarray(found.x)[:width] > 0) != (signs > 0)))
 
 
 MEASURES = {"error_off_parabola": off_parabola, "error_off_line": off_line}
