@@ -179,6 +179,17 @@ def test_missing_data_say_what_to_fetch(capsys, tmp_path, monkeypatch):
     assert "cannot be told" in out
 
 
+def test_explain_without_its_data_says_what_to_fetch(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("DUALGAP_DATA", str(tmp_path / "empty"))
+    monkeypatch.setenv("DUALGAP_CACHE_DIR", str(tmp_path / "cache"))
+    (tmp_path / "empty").mkdir()
+    code, out, err = run(capsys, "explain", "blood-cells", "best-error", "--out", tmp_path / "out")
+    assert (code, out) == (1, "")
+    assert "https://www.kaggle.com/datasets/paultimothymooney/blood-cells" in err
+    code, out, _ = run(capsys, "explain", "blood-cells", "list", "--json")
+    assert (code, json.loads(out)["statements"]) == (0, ["best-error"])
+
+
 def test_a_study_of_ones_own(capsys, tmp_path):
     study = tmp_path / "mine.toml"
     study.write_text(

@@ -295,6 +295,11 @@ def test_a_sentence_names_what_it_measures(world):
     assert why.startswith("Test accuracy: SDCA 0.9 against Pegasos 0.9; Objective: SDCA 1 against Pegasos 1")
 
 
+def test_a_factor_of_costs_is_one_over_the_other(world):
+    found = verdict(world(sdca=CASES["grows_at_most"][1]["sdca"]), "grows_at_most", **ON, **CASES["grows_at_most"][0])
+    assert found.why.startswith("Passes to within 1 % of the best bound over passes to within 3 % of the best bound: SDCA 1.667")
+
+
 def test_a_mean_number_of_epochs_counts_as_the_nearest_whole_number(world):
     """Every other run is there after the 2nd epoch, the rest after the 3rd or the 1st: at most 2 epochs is no wall at 2.0."""
     at = [2, 2, 2, 2, 3]

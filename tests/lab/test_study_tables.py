@@ -27,7 +27,7 @@ STORED = {
     "b*": "b_star",
     "training error with b*": "b_star_train_error",
     "objective, by the common one": "common_primal",
-    "gradient noise": "gradient_noise",
+    "relative noise of a batch's subgradient": "gradient_noise",
 }
 
 

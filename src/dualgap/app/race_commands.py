@@ -186,7 +186,7 @@ def reproduce(
         ran = done[study.name] = _run(study, here, jobs, lines=False, quiet=json_)
         for entry in study.explain:
             if entry.data not in ran.missing:
-                explain_number(study, entry.id, here, jobs)
+                ran.failed += explain_number(study, entry.id, here, jobs)[1].failed
         made = reports[study.name] = Report(ran.results, ran.missing)
         pages[study.name] = made.write(here)
         if not json_:
@@ -227,16 +227,20 @@ def explain(
 
     found = load_study(study).with_(seed=seed)
     if statement == "list":
-        say("\n".join(entry.id for entry in found.explain))
+        ids = [entry.id for entry in found.explain]
+        print_json({"statements": ids}) if json_ else say("\n".join(ids))
         return OK
-    table = explain_number(found, statement, (out or Path("dualgap-reproductions")) / found.name, jobs)
+    table, ran = explain_number(found, statement, (out or Path("dualgap-reproductions")) / found.name, jobs)
     if json_:
-        print_json({"columns": table.columns, "rows": table.rows, "near": len(table.best), "about": table.caption})
-        return OK
+        told = {"columns": table.columns, "rows": table.rows, "near": len(table.best), "about": table.caption}
+        print_json({**told, "failed": _faults(ran)["failed"]})
+        return _exit_code(ran)
     rows = (tuple(map(shown_number, row)) for row in table.rows)
     print_table(table.columns, rows, right=range(len(table.columns)), title=table.title, fold=False)
     say(table.caption)
-    return OK
+    if ran.failed:
+        warn(f"{len(ran.failed)} run(s) failed, the first with {ran.failed[0].error}; the same command tries them again")
+    return _exit_code(ran)
 
 
 def _show_statements(made: Report) -> None:

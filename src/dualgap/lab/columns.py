@@ -48,6 +48,12 @@ NAMES = {
     "best_epoch": "epoch of the best so far",
     "best_test_error": "test error, best so far",
     "best_train_error": "training error, best so far",
+    "error_off_line": "share of test rows off the nearest line",
+    "error_off_parabola": "share of test rows off the parabola",
+    "gradient_noise": "relative noise of a batch's subgradient",
+    "white": "value of a white pixel",
+    "ignore_test": "the source's test part ignored",
+    "scale_rows": "rows scaled to length 1",
     "b_star": "b*",
     "b_star_train_error": "training error with b*",
 }

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from dualgap.core import suggest, write_atomically
-from dualgap.lab.columns import ended, named, plain
+from dualgap.lab.columns import counted, ended, named, plain
 from dualgap.lab.live import Display
 from dualgap.lab.results import Results
-from dualgap.lab.runner import run_study
+from dualgap.lab.runner import Ran, run_study
 from dualgap.lab.schema import StudyError
 from dualgap.lab.study import DataSpec, Explain, Race, RunBudget, Study
 from dualgap.lab.tables import TableData
@@ -30,8 +30,10 @@ MOST_ROWS = 12  # of a table of settings, the nearest ones
 OF_DATA = tuple(f.name for f in fields(DataSpec))
 
 
-def explain_number(study: Study, id: str, out: Path, jobs: int | None = None, display: Display | None = None) -> TableData:
-    """Search for settings that give a number of a text; keep and return the table of what was found.
+def explain_number(
+    study: Study, id: str, out: Path, jobs: int | None = None, display: Display | None = None
+) -> tuple[TableData, Ran]:
+    """Search for settings that give a number of a text; keep and return the table of what was found, and how the runs went.
 
     Parameters
     ----------
@@ -42,10 +44,12 @@ def explain_number(study: Study, id: str, out: Path, jobs: int | None = None, di
     if entry is None:
         raise StudyError(f"{study.name}: there is nothing to explain of {id!r}; {suggest(id, [e.id for e in study.explain])}")
     ran = run_study(search(study, entry), out / "explain" / id, jobs, display)
+    if ran.missing:
+        raise StudyError("; ".join(dict.fromkeys(ran.missing.values())))
     table = explained(ran.results, entry)
     kept = {"rows": table.rows, "columns": table.columns, "near": len(table.best), "title": table.title, "caption": table.caption}
     write_atomically(out / "results" / "explain" / f"{id}.json", json.dumps(kept, ensure_ascii=False))
-    return table
+    return table, ran
 
 
 def explanations(results: Results) -> dict[str, TableData]:
@@ -117,7 +121,8 @@ def explained(results: Results, entry: Explain) -> TableData:
             column = entry.column if ":" in entry.column else f"{entry.column}@{epochs:g}:"
             every = {**of_data[data], **settings, "epochs": epochs}
             ends = [ended(group[0], column) for group in groups]
-            found.append((every, [float(np.mean(each)) for each in ends], max(float(np.ptp(each)) for each in ends)))
+            apart = max(float(np.ptp(each)) if len(each) > 1 else np.nan for each in ends)
+            found.append((every, [float(np.mean(each)) for each in ends], apart))
     for every, values, spread in _smallest(found, entry.best_of) if entry.best_of else found:
         off = max(abs(value - number) for value, number in zip(values, entry.numbers.values(), strict=True))
         if np.isfinite(off):
@@ -132,7 +137,10 @@ def explained(results: Results, entry: Explain) -> TableData:
         f"{named(name.removeprefix('data.'))}: {values[0]}" for name, values in entry.knobs.items() if len(values) == 1
     )
     throughout = f" Throughout {fixed}." if fixed else ""
-    caption = f"{told}: {named(entry.column)}, mean of {entry.runs} draws.{throughout} {entry.means} The study uses none of these settings."
+    what = f"the {named(entry.best_of)} at which the {named(entry.column)} is smallest" if entry.best_of else named(entry.column)
+    mean = f"mean of {counted(entry.runs, 'draw')}"
+    means = f" {entry.means}" if entry.means else ""
+    caption = f"{told}: {what}, {mean}.{throughout}{means} The study uses none of these settings."
     best = frozenset((row, len(heads)) for row in range(min(near, MOST_ROWS)))
     columns = (*heads, "furthest", "draws apart")
     return TableData(f"explain-{entry.id}", title, caption, columns, tuple(rows[:MOST_ROWS]), best)

@@ -61,7 +61,8 @@ class Report:
     def draws(self) -> str:
         """How many draws the statements rest on."""
         if self.study.seconds:
-            return f"Runs were added until each statement was decided, or until they had taken {self.study.seconds:g} processor seconds."
+            limit = f"go beyond {self.study.seconds:g} processor seconds"
+            return f"Runs were added until each statement was decided, or until more draws would decide nothing or {limit}."
         few = " With fewer than 5, most statements cannot be told." if self.study.runs < ENOUGH else ""
         return f"The number of runs was given: {self.study.runs}.{few}"
 

@@ -48,6 +48,12 @@ PROBLEM_KEYS = (
     "sum_c",  # Σφ + (c/2)‖w‖²    l2 = c/n
 )
 
+TRACED = (  # what the traces of a run have
+    *("epoch", "iteration", "passes", "cpu_seconds", "wall_seconds", "primal", "dual", "gap", "relative_gap", "best_gap"),
+    *("suboptimality", "dual_suboptimality", "train_error", "test_error", "accuracy_train", "accuracy_test"),
+    *("support_vectors", "nonzeros"),
+)
+
 FOLDER_NAME = re.compile(r"\w[\w .-]{0,99}(?<![ .])")  # no separator, no ../, nothing that a file system strips or reserves
 
 
@@ -299,7 +305,7 @@ class Correction:
 
 
 NO_METHOD = "Not a method to use."
-ONE_LINE = "Both lines have the same steps, order of the rows, start and passes, and differ in this one line of the method."
+ONE_LINE = "Apart from this line both have the same steps, order of the rows, start and passes."
 
 
 def _with_misprints(study: Study) -> Study:
@@ -424,6 +430,8 @@ def parse_study(table: dict[str, Any], file: str = "study") -> Study:
     for i, claim in enumerate(study.claims):
         if not (claim.check or claim.note):
             raise where.key("claims").key(i).error("needs a check, or a note that says why the statement is not judged")
+    for i, entry in enumerate(study.explain):
+        _check_explain(study, entry, where.key("explain").key(i))
     for i, race in enumerate(study.races):
         here = where.key("races").key(i)
         for kind, wanted, known in (("data", race.data, study.data), ("solvers", race.solvers, study.solvers)):
@@ -434,6 +442,32 @@ def parse_study(table: dict[str, Any], file: str = "study") -> Study:
             if not wanted:
                 raise here.key(kind).error("an empty list; name at least one")
     return study
+
+
+def _check_explain(study: Study, entry: Explain, here: Where) -> None:
+    """Raise an error where an `[[explain]]` table names what is not there."""
+    column, _, rest = entry.column.partition("@")[0].partition(":")
+    if column == "peak" or not rest:
+        column = rest or column
+        if column not in TRACED:
+            raise here.key("column").error(f"no run is evaluated for {column!r}; {suggest(column, TRACED)}")
+    elif column not in ("gap", "near", "settles") or not _is_number(rest):
+        raise here.key("column").error(f"{entry.column!r} is none of gap:…, near:…, settles:… (with a number) and peak:…")
+    data, solvers = [spec.id for spec in study.data], [spec.id for spec in study.solvers]
+    if entry.data not in data:
+        raise here.key("data").error(f"there is no data {entry.data!r} in this study; {suggest(entry.data, data)}")
+    for solver in entry.numbers:
+        if solver not in solvers:
+            raise here.key("numbers").error(f"there is no solver {solver!r} in this study; {suggest(solver, solvers)}")
+    if entry.best_of and entry.best_of not in entry.knobs:
+        raise here.key("best_of").error(f"there is no knob {entry.best_of!r}; {suggest(entry.best_of, entry.knobs)}")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return float(text) > 0
+    except ValueError:
+        return False
 
 
 def load_study(source: str | Path) -> Study:

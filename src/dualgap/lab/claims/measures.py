@@ -154,8 +154,9 @@ class Quantity:
     within: tuple[float, float] = (-np.inf, np.inf)
 
     def __sub__(self, other: Quantity) -> Quantity:
-        """Return how much this quantity exceeds another one of the same run."""
-        return Quantity(f"{self.name} above {other.name}", lambda group: self.of(group) - other.of(group), self.show)
+        """Return how much this quantity exceeds another one of the same run; of logarithms, how many times as large it is."""
+        word = "over" if self.factor else "above"
+        return Quantity(f"{self.name} {word} {other.name}", lambda group: self.of(group) - other.of(group), self.show)
 
 
 def times(value: float) -> str:
