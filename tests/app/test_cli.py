@@ -190,6 +190,32 @@ def test_explain_without_its_data_says_what_to_fetch(capsys, tmp_path, monkeypat
     assert (code, json.loads(out)["statements"]) == (0, ["best-error"])
 
 
+def test_explain_ends_with_a_code_where_a_run_failed(capsys, tmp_path):
+    study = tmp_path / "mine.toml"
+    study.write_text(
+        """
+        name = "mine"
+        title = "Mine"
+        data = [{ id = "plane", name = "separable", options = { n = 60 } }]
+        solvers = [{ id = "sdca", solver = "sdca" }]
+        races = [{ id = "main", data = ["plane"], solvers = ["sdca"], problem = { l2 = 0.01 }, budget = { epochs = 2 } }]
+        [[explain]]
+        id = "c"
+        numbers = { sdca = 0.0 }
+        column = "train_error"
+        data = "plane"
+        within = 0.5
+        knobs = { l2 = [0.1, -1.0], epochs = [2] }
+        """
+    )
+    code, out, err = run(capsys, "explain", study, "c", "--jobs", "1", "--out", tmp_path / "out")
+    assert code == 3
+    assert "1 of 1 settings" in out
+    assert "2 run(s) failed, the first with ValueError: l2=-1.0" in " ".join(err.split())
+    code, out, _ = run(capsys, "explain", study, "c", "--jobs", "1", "--out", tmp_path / "out", "--json")
+    assert (code, len(json.loads(out)["failed"])) == (3, 2)
+
+
 def test_a_study_of_ones_own(capsys, tmp_path):
     study = tmp_path / "mine.toml"
     study.write_text(
