@@ -29,7 +29,7 @@ class Limits:
         self.end = None if max_seconds is None else time.perf_counter() + number("max_time", max_seconds)
 
     def share(self, parts: int) -> float | None:
-        """Return until when the next of so many parts may take."""
+        """Return the time at which the next of the remaining parts has to end."""
         now = time.perf_counter()
         return None if self.end is None else now + max(self.end - now, 0.0) / max(parts, 1)
 
@@ -88,7 +88,7 @@ class Point(Trained):
 
 
 def grid_of(machine: Machine, Cs: int | Sequence[float] | np.ndarray, ratios: np.ndarray) -> np.ndarray:
-    """Return values of C in rising order: those given, or so many from where the first feature comes in, over three decades."""
+    """Return values of C in rising order: those given, or that number of them from where the first feature comes in, over three decades."""
     if np.ndim(Cs) > 0:
         given = np.asarray(Cs).tolist()
         if np.ndim(Cs) != 1 or not given:

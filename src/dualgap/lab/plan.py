@@ -171,7 +171,7 @@ def named_places(study: Study, race: str) -> set[tuple[float, str]]:
 
 
 def _evaluated_at(spec: SolverSpec, places: set[tuple[float, str]], budget: RunBudget) -> dict[str, Any]:
-    """Return the places, with those of a budget, as budgets have them: the last epoch within so many iterations, and passes."""
+    """Return the places, those of a budget too, in its units: the last epoch within the number of iterations, and passes."""
     epochs = set(budget.at_epochs) | {
         float(math.floor(place / spec.iterations * (1 + 1e-9))) for place, unit in places if unit == "iteration"
     }

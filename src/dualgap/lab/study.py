@@ -445,7 +445,7 @@ def parse_study(table: dict[str, Any], file: str = "study") -> Study:
 
 
 def _check_explain(study: Study, entry: Explain, here: Where) -> None:
-    """Raise an error where an `[[explain]]` table names what is not there."""
+    """Raise an error where an `[[explain]]` table names an unknown column, data set or solver."""
     column, _, rest = entry.column.partition("@")[0].partition(":")
     if column == "peak" or not rest:
         column = rest or column

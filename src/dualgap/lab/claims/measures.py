@@ -64,7 +64,7 @@ class Spread:
         return Spread(self.mean, self.error, self.runs, step=self.step)
 
     def after(self, times: int) -> Spread:
-        """Return what so many times the runs would show, were the mean the same."""
+        """Return the interval that a multiple of the runs would give at the same mean."""
         return self if self.runs < 2 else replace(self, error=self.error / times**0.5, runs=self.runs * times)
 
     @property

@@ -403,7 +403,7 @@ def _swapped(value: Any, id: str, variant: str) -> Any:
 
 
 def _after(times: int, parts: Parts) -> Parts:
-    """Return what a claim asks for as so many times the runs would show it."""
+    """Return what a claim asks for, as a multiple of the runs would show it."""
     return {name: replace(part, found=part.found.after(times)) for name, part in parts.items()}
 
 

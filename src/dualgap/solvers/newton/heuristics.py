@@ -111,7 +111,7 @@ def draw(problem: Problem, size: int, rng: np.random.Generator) -> tuple[np.ndar
 
 
 def first_delta(problem: Problem, margins: np.ndarray) -> float:
-    """Return the δ that leaves so many variables free: with a centre amid the jump of β, those within δ/2 of the kink.
+    """Return the δ that leaves a given number of variables free: with a centre amid the jump of β, those within δ/2 of the kink.
 
     The sample's w has put the margins nearly where they belong, so that the rows near the kink are to be decided. It is 0 where that many
     are at the kink.
